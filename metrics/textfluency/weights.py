@@ -1,0 +1,156 @@
+"""The one table of published weights, where they are found, and the models that this process holds in memory.
+
+`resolve(name)` looks, in this order, at
+1. a folder that you name yourself,
+2. `$TEXTFLUENCY_WEIGHTS/<name>`, for weights you trained,
+3. the weights that come with this package,
+4. the Hugging Face Hub.
+What we publish is checked against its sha256; what you bring is yours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+EMBEDDED = Path(__file__).parent / "weights"
+VARIABLE = "TEXTFLUENCY_WEIGHTS"
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One published folder of weights: its repo on the Hub, the revision, and the sha256 of each file."""
+
+    repo: str
+    revision: str
+    files: dict[str, str]
+
+
+# `python -m training.checksums` writes this table anew.
+WEIGHTS: dict[str, Weight] = {
+    "sentences": Weight(
+        "textfluency/sentences",
+        "v0.1.0",
+        {
+            "punkt.json": "344be128416377ee624ebcb02f3b8252106cb045c03930d9b02a01db414e20dc",
+        },
+    ),
+    "slor": Weight(
+        "textfluency/slor",
+        "v0.1.0",
+        {
+            "config.json": "8b3d615c1058f352cf3d844efcdcfe9c55e657b3f6e3b11556c42bdb0f081300",
+            "model.safetensors": "86d8f71565df265a596c314bd0e94a3b2a6c6dd9d1892525d239e16bd84f7339",
+            "report.json": "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356",
+            "unigrams.safetensors": "c7adce8d8a9b5e1bb44248824c00d1202bb8e20fc0d630915cdd343b93a71446",
+            "vocabulary.txt": "2635b73c2e6729e2cfcaf13f2f44b2b0d5c8242f954e9f478ef9498becb1fcf5",
+        },
+    ),
+    "wpslor": Weight(
+        "textfluency/wpslor",
+        "v0.1.0",
+        {
+            "config.json": "c82213e8611fce845a28705c8c90e057c4144bac923e4fe67e55b9ff6c9ebf4d",
+            "model.safetensors": "e7c9011676fdda23ea3a232e26bdc8890867c784abf27c108a086910d346eab4",
+            "report.json": "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356",
+            "tokenizer.model": "397491627ca52fa6cdf8c8e366c4b0e9e0540819923781e268bfe830d2a27ae5",
+            "unigrams.safetensors": "ce2092f450ddcff2469a4e53e8aec594cea043298ce4ab1282b24a71c8513216",
+        },
+    ),
+}
+
+
+class WeightsError(OSError):
+    """Weights are missing, incomplete or not what was published."""
+
+
+def resolve(name: str | os.PathLike[str]) -> Path:
+    """The folder that holds the weights `name`, which is a key of WEIGHTS or a folder of yours."""
+    if Path(name).is_dir() and (os.sep in str(name) or str(name) not in WEIGHTS):
+        return Path(name)
+    name = str(name)
+    if own := os.environ.get(VARIABLE):
+        folder = Path(own) / name
+        if folder.is_dir():
+            return folder
+    if name not in WEIGHTS:
+        raise WeightsError(
+            f"There are no weights named {name!r}. Published: {', '.join(sorted(WEIGHTS))}. "
+            f"For weights of your own give a folder, or set {VARIABLE} to the folder that holds {name!r}."
+        )
+    return _published(name)
+
+
+@cache
+def _published(name: str) -> Path:
+    folder = EMBEDDED / name
+    if not folder.is_dir():
+        folder = _download(name)
+    for file, expected in WEIGHTS[name].files.items():
+        if not (folder / file).is_file():
+            raise WeightsError(f"The weights {name!r} lack {file}. Install the package again: pip install textfluency.")
+        if sha256(folder / file) != expected:
+            raise WeightsError(
+                f"{folder / file} is not the file that was published: its sha256 differs. Delete it and load again, "
+                f"or, if you meant to use weights of your own, set {VARIABLE} to the folder that holds {name!r}."
+            )
+    return folder
+
+
+def _download(name: str) -> Path:
+    """The folder in the Hub's cache; with HF_HUB_OFFLINE=1 only what is there already."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    weight = WEIGHTS[name]
+    try:
+        paths = [hf_hub_download(weight.repo, file, revision=weight.revision) for file in weight.files]
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise WeightsError(
+            f"The weights {name!r} did not come with this installation and could not be fetched from the Hub "
+            f"({weight.repo}, {weight.revision}): {type(error).__name__}. Check the network, or install the package "
+            f"with its weights: pip install textfluency."
+        ) from error
+    return Path(paths[0]).parent
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def fingerprint(folder: Path) -> str:
+    """Eight characters that change when any weight or tokenizer in the folder does."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if file.is_file() and file.name != "report.json":
+            digest.update(f"{file.name} {sha256(file)}\n".encode())
+    return digest.hexdigest()[:8]
+
+
+_models: dict[Hashable, Any] = {}
+_models_lock = threading.RLock()
+
+
+def load_once(key: Hashable, build: Callable[[], T]) -> T:
+    """What `build` returns, built once per process and key however many threads ask."""
+    with _models_lock:
+        if key not in _models:
+            _models[key] = build()
+        model: T = _models[key]
+        return model
+
+
+def free_models() -> None:
+    """Forgets every loaded model, so that its memory can be used again."""
+    with _models_lock:
+        _models.clear()
+        _published.cache_clear()

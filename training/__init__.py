@@ -1,0 +1,1 @@
+"""What writes the weights: one module per weight, run as `python -m training.<name>`."""

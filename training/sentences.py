@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nltk.tokenize.punkt import PunktTrainer
@@ -18,10 +19,33 @@ from training.corpora import paragraphs
 PARAGRAPHS_PER_FILE = 60_000  # enough for stable abbreviations, a few minutes
 ORTHOGRAPHIC_TYPES_KEPT = 30_000  # the most frequent word types: rarer ones have too little evidence to decide anything
 
+# Half of our corpora write `Mr Brown` and `Apple Inc`, from which Punkt would learn that these are no abbreviations.
+KNOWN_ABBREVIATIONS = frozenset(
+    """
+    mr mrs ms messrs dr prof rev hon st jr sr gen col capt cmdr lt sgt maj gov sen rep pres sec supt
+    inc corp ltd co bros llc dept est univ assn vs etc al e.g i.e cf viz vol vols fig figs ed eds pp ch art
+    jan feb apr aug sept oct nov dec mon tue wed thu fri sat ave blvd rd mt ft approx
+    u.s u.k u.n u.s.a e.u d.c a.m p.m b.c a.d ph.d m.d b.a m.a
+    """.split()
+)
+
+
+class EnglishPunktTrainer(PunktTrainer):  # type: ignore[misc]
+    """Punkt that keeps the abbreviations it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.INCLUDE_ALL_COLLOCS = True
+        self._params.abbrev_types.update(KNOWN_ABBREVIATIONS)
+
+    def _reclassify_abbrev_types(self, types: Iterable[str]) -> Iterator[tuple[str, float, bool]]:
+        for kind, score, is_new in super()._reclassify_abbrev_types(types):
+            if kind not in KNOWN_ABBREVIATIONS:
+                yield kind, score, is_new
+
 
 def train(files: list[str]) -> dict[str, object]:
-    trainer = PunktTrainer()
-    trainer.INCLUDE_ALL_COLLOCS = True
+    trainer = EnglishPunktTrainer()
     for file in files:
         trainer.train("\n".join(itertools.islice(paragraphs([file]), PARAGRAPHS_PER_FILE)), finalize=False)
     trainer.finalize_training()

@@ -6,7 +6,7 @@ that. Text that is natural already is returned as it is, byte for byte.
 >>> normalize("He does n't know , -LRB- she said -RRB- .")
 "He doesn't know, (she said)."
 >>> normalize("already natural, isn't it?")
-'already natural, isn't it?'
+"already natural, isn't it?"
 """
 
 from __future__ import annotations

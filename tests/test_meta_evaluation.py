@@ -294,3 +294,10 @@ def test_our_metrics_are_called_by_their_shape(monkeypatch):
     assert opened.signature == "toy|small"
     assert opened.score(["a"], [[]]) == {"toy": [2.0]}
     assert meta_evaluation.ours("toy", references=True)().score(["a"], [["b"]]) == {"toy": [13.0]}
+
+
+def test_the_tables_in_readme_and_cards_are_those_of_the_stored_results() -> None:
+    from training import cards
+
+    for page, text in cards.pages().items():
+        assert page.read_text(encoding="utf-8") == text, f"{page.name}: run `python -m training.cards`"

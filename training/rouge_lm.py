@@ -168,8 +168,10 @@ def train(sets: dict[str, list[Row]], models: rouge_lm.Models, out: Path, svr: b
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="PATH", help="folder or .jsonl files")
-    parser.add_argument("--svr", action="store_true", help="fit the regression too")
+    parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="PATH", help="folder or .jsonl files")
+    parser.add_argument(
+        "--svr", type=Path, nargs="*", metavar="PATH", help="fit the regression too (data here or above)"
+    )
     parser.add_argument(
         "--language-model", default="default", metavar="CONFIG", help="of wpslor (default: %(default)s)"
     )
@@ -179,12 +181,12 @@ def main() -> None:
     options = parser.parse_args()
     sets = {
         name: rows
-        for name, rows in read_sets(options.data).items()
+        for name, rows in read_sets([*options.data, *(options.svr or [])]).items()
         if asks_for_fluency(name, rows) and all(row.references for row in rows)
     }
     if not sets:
         parser.error("no set has references and a dimension that FLUENCY names")
-    report = train(sets, rouge_lm.Models(wpslor.load(options.language_model)), options.out, options.svr)
+    report = train(sets, rouge_lm.Models(wpslor.load(options.language_model)), options.out, svr=options.svr is not None)
     for name, found in report["agreement"]["pooled"]["metrics"].items():
         print(f"{name:<32} Pearson {found['pearson']['value']:.3f}  Spearman {found['spearman']['value']:.3f}")
 

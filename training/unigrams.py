@@ -1,7 +1,8 @@
 """Counts how frequent a model's tokens are: `python -m training.unigrams --model MODEL --corpus FILES --out FOLDER`.
 
-slor divides a language model's probability by the probability of the tokens by themselves. A model from the Hub does not say
-how frequent its tokens were in training, so we count them in a corpus, cut into the same short texts that our own models see.
+slor divides a language model's probability by the probability of the tokens by themselves. A model from the Hub does
+not say how frequent its tokens were in training, so we count them in a corpus, cut into the same short texts that our
+own models see.
 """
 
 from __future__ import annotations

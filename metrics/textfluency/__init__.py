@@ -1,7 +1,7 @@
 """Linguistic-quality metrics for generated text.
 
-One module per metric, all of one shape: `load(config)` finds the models, `extract(predictions, ...)` runs them, `score(features)`
-is the formula.
+One module per metric, all of one shape: `load(config)` finds the models, `extract(predictions, ...)` runs them,
+`score(features)` is the formula.
 
     slor, wpslor      language-model fluency per word and per word piece
     rouge_lm          fluency and overlap with references in one score

@@ -32,9 +32,7 @@ MATCH, SUBSTITUTION, DELETION, INSERTION = range(4)
 DIRECTION_MASK = 3
 SYMBOLS = np.frombuffer(b".sdi", np.uint8)  # by direction
 
-CELLS_PER_CHUNK = (
-    2_000_000  # bounds the memory (2 to 8 bytes each); larger chunks gain little, smaller ones are slower
-)
+CELLS_PER_CHUNK = 2_000_000  # bounds the memory (2 to 8 bytes each); larger chunks gain little, smaller ones are slower
 LENGTH_RATIO = 1.3  # pairs in one chunk are padded to the longest, so lengths may differ by this factor
 LENGTH_SLACK = 4  # and by this many tokens
 

@@ -104,4 +104,4 @@ def _hash(source: Path) -> str:
 def _metrics_cache() -> Path:
     from evaluate import config
 
-    return Path(config.HF_MODULES_CACHE) / config.MODULE_NAME_FOR_DYNAMIC_MODULES / "metrics"
+    return Path(config.HF_MODULES_CACHE, config.MODULE_NAME_FOR_DYNAMIC_MODULES, "metrics")

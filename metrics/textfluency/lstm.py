@@ -1,4 +1,5 @@
-"""The language model we train ourselves: a two-layer LSTM whose input and output share one embedding (Kann et al. 2018).
+"""The language model we train ourselves: a two-layer LSTM whose input and output share one embedding (Kann et al.
+2018).
 
 Stored as safetensors: every matrix as int8 with one half-precision scale per row, every vector in half precision.
 """
@@ -30,7 +31,8 @@ class LstmNetwork(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         states, _ = self.lstm(self.embedding(ids))
-        return self.projection(states)
+        projected: Tensor = self.projection(states)
+        return projected
 
     def logits(self, states: Tensor) -> Tensor:
         return torch.addmm(self.bias, states, self.embedding.weight.T)

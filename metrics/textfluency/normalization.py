@@ -1,7 +1,7 @@
 """Tokenised text back to natural text, so that a model judges the writing and not the spacing.
 
-System outputs often come tokenised: `He does n't , -LRB- she said -RRB- .` A language model of natural text has never seen
-that. Text that is natural already is returned as it is, byte for byte.
+System outputs often come tokenised: `He does n't , -LRB- she said -RRB- .` A language model of natural text has never
+seen that. Text that is natural already is returned as it is, byte for byte.
 
 >>> normalize("He does n't know , -LRB- she said -RRB- .")
 "He doesn't know, (she said)."
@@ -54,7 +54,8 @@ def restore(text: str) -> str:
         text = text.replace(tokenized, natural)
     text = _attach_quotes(text)
     text = NO_SPACE_BEFORE.sub("", text)
-    return NO_SPACE_AFTER.sub("", text).strip()
+    text = NO_SPACE_AFTER.sub("", text)
+    return text.strip()
 
 
 def _attach_quotes(text: str) -> str:

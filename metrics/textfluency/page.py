@@ -1,4 +1,4 @@
-"""One small Gradio page for any of the metrics: a text, references where they are needed, the score and its evidence."""
+"""One small Gradio page for any of the metrics: a text, its references, the score and the evidence."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ def judge(names: list[str], text: str, reference_lines: str) -> tuple[list[list[
             continue
         metric = importlib.import_module(f"textfluency.{name}")
         models = metric.load()
-        if name in NEED_REFERENCES:
-            (features,) = metric.extract([text], [references], models)
-            explanation = metric.explain(text, references[features.reference_index], models)
+        if name == "rouge_lm":
+            explanation = metric.explain(text, references, models)
+        elif name == "tree_accuracy":
+            best = metric.extract([text], [references], models)[0].reference_index
+            explanation = metric.explain(text, references[best], models)
         else:
-            (features,) = metric.extract([text], models)
             explanation = metric.explain(text, models)
-        value = metric.score(features)[name]
+        value = explanation.score[name]
         rows.append([name, "nothing to score" if math.isnan(value) else f"{value:.3f}"])
         evidence.append(f"{name}\n{explanation}")
     return rows, "\n\n".join(evidence)

@@ -1,10 +1,11 @@
-"""slor: how fluent is a text, with the rarity of its words taken out? (Pauls & Klein 2012; Kann, Rothe & Filippova 2018)
+"""slor: how fluent is a text, with the rarity of its words taken out? (Kann, Rothe & Filippova 2018)
 
     SLOR(S) = (ln p_M(S) - ln p_u(S)) / |S|
 
-p_M is a language model's probability of the text, p_u the product of its tokens' unigram probabilities, |S| the number of
-tokens, end sign included in all three. A rare word lowers p_M and p_u alike, so *He is a citizen of Tuvalu* is not punished
-against *He is a citizen of France*. Higher is better; there is no upper bound; word salad lies near 0. Beside it
+p_M is a language model's probability of the text, p_u the product of its tokens' unigram probabilities, |S| the
+number of tokens, end sign included in all three. A rare word lowers p_M and p_u alike, so *He is a citizen of Tuvalu*
+is not punished against *He is a citizen of France*. Higher is better; there is no upper bound; word salad lies near
+0. Beside it
 
     NCE(S) = ln p_M(S) / |S|        PPL(S) = exp(-NCE(S))
 """

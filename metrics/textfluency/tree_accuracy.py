@@ -748,6 +748,10 @@ class Explanation:
     unattached: tuple[str, ...]  # predicted tokens that are no node of the tree: an insertion each
     features: Features
 
+    @property
+    def score(self) -> dict[str, float]:
+        return score(self.features)
+
     def __str__(self) -> str:
         lines = [*_draw(self.reference, self.prediction, self.alignment), _counts_line("string", self.features.string)]
         if self.features.tree is not None:
@@ -761,7 +765,7 @@ class Explanation:
             if self.unattached:
                 lines.append(f"not in the tree: {' '.join(self.unattached)}   I={len(self.unattached)}")
             lines.append(_counts_line("tree", self.features.tree))
-        lines += [f"{name} = {value:.4f}" for name, value in score(self.features).items()]
+        lines += [f"{name} = {value:.4f}" for name, value in self.score.items()]
         return "\n".join(lines)
 
 

@@ -16,7 +16,8 @@ SMOOTHING = 1.0  # add-k over the whole vocabulary
 
 def log_probabilities(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     smoothed = counts + SMOOTHING
-    return np.log(smoothed / smoothed.sum())
+    logarithms: NDArray[np.float64] = np.log(smoothed / smoothed.sum())
+    return logarithms
 
 
 def save(counts: NDArray[np.int64], folder: Path) -> None:

@@ -36,11 +36,20 @@ class Weight:
 
 # `python -m training.checksums` writes this table anew.
 WEIGHTS: dict[str, Weight] = {
+    "parser": Weight(
+        "textfluency/parser",
+        "v0.1.0",
+        {
+            "model.safetensors": "edd27926c54550ec9047695574ca885f451e5a07e63df96c6732eaecf9dbf5bb",
+            "report.json": "ba492134ea8009065d63c5bed480bc8d1ab82948111c8b61011c26bd61546e7c",
+            "vocabulary.json": "e46f9799c46b17e4a4cfe9a7dec9da95bb6c27e856bc773e1a59fb2ce2cb42dc",
+        },
+    ),
     "sentences": Weight(
         "textfluency/sentences",
         "v0.1.0",
         {
-            "punkt.json": "344be128416377ee624ebcb02f3b8252106cb045c03930d9b02a01db414e20dc",
+            "punkt.json": "ccb540ff43ae4050d1cac3e6cc565ae33e000430926cbf0d65cb3ed34f1b3e13",
         },
     ),
     "slor": Weight(

@@ -2,8 +2,8 @@
 
     WPSLOR(S) = (ln p_M(S) - ln p_u(S)) / |S|,   tokens are the 16,000 pieces of a sentencepiece model
 
-There is hardly an unknown word, so names and rare forms are judged by their parts. Read it as slor: higher is better. Everything
-but the model is slor's; see there.
+There is hardly an unknown word, so names and rare forms are judged by their parts. Read it as slor: higher is better.
+Everything but the model is slor's; see there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Speed of slor's primitive: `python -m tests.benchmarks.slor`.
 
-One causal model of random weights, one thousand sentences, one run: our batches against one text at a time, against minicons
-at the same batch size, and against the bare forward passes of our own batches.
+One causal model of random weights, one thousand sentences, one run: our batches against one text at a time, against
+minicons at the same batch size, and against the bare forward passes of our own batches.
 """
 
 from __future__ import annotations

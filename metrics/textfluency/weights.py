@@ -36,6 +36,23 @@ class Weight:
 
 # `python -m training.checksums` writes this table anew.
 WEIGHTS: dict[str, Weight] = {
+    "gleu_parser_svm": Weight(
+        "textfluency/gleu_parser_svm",
+        "v0.1.0",
+        {
+            "default.json": "0af3b67561fa36da97836e8a5c7b29123a620543d556d31a7f8ef5dcfc36ac23",
+            "paper.json": "9a05aab391bc44f8a42c6eb6e082f98ab3778473d8bb8fd1d25df28d43e932a2",
+            "report.json": "6e96e10c6c1223d493a8e2fca24a3bd26df7d1913e4bec37b1466cb4d9664737",
+        },
+    ),
+    "head_driven": Weight(
+        "textfluency/head_driven",
+        "v0.1.0",
+        {
+            "model.safetensors": "78602803965bf4442dcfc545eb2219c726b8057412e9e96d927ed36a53502c30",
+            "report.json": "f0dab1973825c28e907019fea3b562975dc886cf5c1ffa98692e49b3dec01fb1",
+        },
+    ),
     "parser": Weight(
         "textfluency/parser",
         "v0.1.0",
@@ -43,6 +60,16 @@ WEIGHTS: dict[str, Weight] = {
             "model.safetensors": "edd27926c54550ec9047695574ca885f451e5a07e63df96c6732eaecf9dbf5bb",
             "report.json": "ba492134ea8009065d63c5bed480bc8d1ab82948111c8b61011c26bd61546e7c",
             "vocabulary.json": "e46f9799c46b17e4a4cfe9a7dec9da95bb6c27e856bc773e1a59fb2ce2cb42dc",
+        },
+    ),
+    "rouge_lm": Weight(
+        "textfluency/rouge_lm",
+        "v0.1.0",
+        {
+            "report.json": "54e448c53a66dcfe5c17a5b526e9d703882928144d662881a69e3a77745114c6",
+            "statistics.json": "3b5e37f7dde55cb84a5e6bbc8de238d5a25e1d5a6fd6cab74e4320906befd7cf",
+            "svr.json": "c5c3de94f685bf4def2f819e82e9d0d74c09dc96cd9f8b995c7e81583baafe07",
+            "svr.safetensors": "9c7542c0f27029e5d3e0986aa7252d79411c614a964d3f14b134b7b7a4abc084",
         },
     ),
     "sentences": Weight(
@@ -57,8 +84,8 @@ WEIGHTS: dict[str, Weight] = {
         "v0.1.0",
         {
             "config.json": "8b3d615c1058f352cf3d844efcdcfe9c55e657b3f6e3b11556c42bdb0f081300",
-            "model.safetensors": "e8185f0bdb24d233a6f0183c91d9c712186dc2df88ff3cf781131a190c77c7c0",
-            "report.json": "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356",
+            "model.safetensors": "72aefe74aeb2117482404cdafe92e7d398c8eec7e88f2893de00c57d3df5a355",
+            "report.json": "d51a266ed1ee6112f0ba4c5ecd963f318ae7ef395d6316025b648ed24efa396c",
             "unigrams.safetensors": "c7adce8d8a9b5e1bb44248824c00d1202bb8e20fc0d630915cdd343b93a71446",
             "vocabulary.txt": "2635b73c2e6729e2cfcaf13f2f44b2b0d5c8242f954e9f478ef9498becb1fcf5",
         },
@@ -67,8 +94,8 @@ WEIGHTS: dict[str, Weight] = {
         "textfluency/smollm2",
         "v0.1.0",
         {
-            "report.json": "7ce93c2786d9f081fd01a497a63f022e6b1294f040088290e0437e9d5c1e01d9",
-            "unigrams.safetensors": "1e75b6eb9908ade962065defc3a37479899fb367e4dc8a227964cb70fd155dfb",
+            "report.json": "abad10082889b3af68062eeadf848fa5ff93c67cb429893938088664887c4279",
+            "unigrams.safetensors": "38e9d17ba4161a8d6098c26d96c533903869359519bb3e77fa51681e0af5cc18",
         },
     ),
     "wpslor": Weight(
@@ -76,8 +103,8 @@ WEIGHTS: dict[str, Weight] = {
         "v0.1.0",
         {
             "config.json": "c82213e8611fce845a28705c8c90e057c4144bac923e4fe67e55b9ff6c9ebf4d",
-            "model.safetensors": "81fe4231b99ad263a37323f0bc54e4e0f2e0a33ae20765853f1b14da588086cc",
-            "report.json": "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356",
+            "model.safetensors": "ef90ef1e74f25a6a28f1af8ddd44ebff93c09de100b49ef3bf32123f7ed3a300",
+            "report.json": "876a3464245741a34617c570bd2a9a926ba00ac189689cf8af2d83f55b2aa28c",
             "tokenizer.model": "397491627ca52fa6cdf8c8e366c4b0e9e0540819923781e268bfe830d2a27ae5",
             "unigrams.safetensors": "ce2092f450ddcff2469a4e53e8aec594cea043298ce4ab1282b24a71c8513216",
         },
@@ -96,7 +123,12 @@ def resolve(name: str | os.PathLike[str]) -> Path:
     name = str(name)
     if own := os.environ.get(VARIABLE):
         folder = Path(own) / name
+        if not Path(own).is_dir():
+            raise WeightsError(f"{VARIABLE}={own} is not a folder. Correct it or unset it.")
         if folder.is_dir():
+            needed = WEIGHTS[name].files if name in WEIGHTS else {}
+            if lacking := sorted(file for file in needed if not (folder / file).is_file()):
+                raise WeightsError(f"{folder} lacks {', '.join(lacking)}: finish its training, or unset {VARIABLE}.")
             return folder
     if name not in WEIGHTS:
         raise WeightsError(

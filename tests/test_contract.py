@@ -173,6 +173,11 @@ def test_install_is_idempotent_checked_and_removable(tmp_path, monkeypatch, caps
     assert "outdated  slor" in capsys.readouterr().out
     assert main(["install", "--org", "somebody"]) == 0
     assert main(["install", "--check", "--org", "somebody"]) == 0
+    script = next(tmp_path.glob("evaluate_modules/metrics/somebody--slor/*/slor.py"))
+    script.write_text("damaged")
+    assert main(["install", "--check", "--org", "somebody"]) == 1
+    assert main(["install", "--org", "somebody"]) == 0
+    assert main(["install", "--check", "--org", "somebody"]) == 0
     assert main(["install", "--remove", "--org", "somebody"]) == 0
     assert main(["install", "--check", "--org", "somebody"]) == 1
 
@@ -240,7 +245,7 @@ def test_examples_of_the_card_hold(folder):
         assert f"{value:.{len(text.split('.')[1])}f}" == text
     parsed = doctest.DocTestParser().get_doctest(card.replace("```", ""), names, folder.name, None, 0)
     assert parsed.examples
-    assert doctest.DocTestRunner().run(parsed).failed == 0
+    assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(parsed).failed == 0
 
 
 def test_compute_takes_no_open_keywords(metric):

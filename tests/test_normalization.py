@@ -26,6 +26,8 @@ SENTENCES = (Path(__file__).parent / "golden" / "sentences.txt").read_text(encod
         ("It cost $ 5 ( or 10 % more ) .", "It cost $5 (or 10% more)."),
         ("a well @-@ known man &apos;s house .", "a well-known man's house."),
         ("The boys ' books , all of them .", "The boys' books, all of them."),
+        ("he said -lrb- twice -rrb- no .", "he said (twice) no."),
+        ("It cost 1 @,@ 000 euros and 2 @.@ 5 cents .", "It cost 1,000 euros and 2.5 cents."),
     ],
 )
 def test_tokenised_text_becomes_natural(tokenized, natural):
@@ -46,6 +48,7 @@ def test_tokenised_text_becomes_natural(tokenized, natural):
         "no punctuation at all",
         "日本語の文です。",
         "See http://example.org/a,b and e.g. this.",
+        "Use ``x`` in code; it is 6'' tall, R&amp;D says.",
     ],
 )
 def test_natural_text_is_left_alone_byte_for_byte(natural):
@@ -59,6 +62,10 @@ def test_normalizing_twice_is_normalizing_once_for_our_own_sentences(noise):
         once = normalize(" ".join(words(sentence)))
         assert once == sentence
         assert normalize(once) == once
+
+
+def test_a_long_run_of_spaces_takes_no_time():
+    assert normalize("a , b" + " " * 200_000 + "c .") == "a, b" + " " * 200_000 + "c."
 
 
 def test_a_wrong_mode_names_the_right_ones():

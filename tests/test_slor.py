@@ -167,9 +167,50 @@ def test_text_beyond_the_context_is_scored_in_windows_and_the_beginning_is_uncha
     np.testing.assert_allclose(scored.log_probabilities[: len(short.ids)], short.log_probabilities, atol=1e-5)
 
 
-def test_masked_models_are_refused(tmp_path):
+@pytest.mark.parametrize("architecture", ["BertForMaskedLM", "BertModel"])
+def test_masked_models_are_refused(tmp_path, architecture):
     with pytest.raises(ValueError, match="not a causal language model"):
-        slor.load(str(save_tiny_bert(tmp_path)))
+        slor.load(str(save_tiny_bert(tmp_path, architecture)))
+
+
+def test_a_model_in_training_is_scored_without_dropout_and_stays_in_training(gpt2):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(gpt2).train(), AutoTokenizer.from_pretrained(gpt2)
+    models = slor.load(model=model, tokenizer=tokenizer, unigrams=gpt2)
+    assert scores(["The cat sat."], models) == scores(["The cat sat."], models)
+    assert model.training
+
+
+def test_the_signature_changes_with_any_weight_and_with_the_precision(gpt2):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(gpt2), AutoTokenizer.from_pretrained(gpt2)
+    before = slor.signature(slor.load(model=model, tokenizer=tokenizer, unigrams=gpt2))
+    model.transformer.h[0].mlp.c_fc.weight.data *= 5
+    assert slor.signature(slor.load(model=model, tokenizer=tokenizer, unigrams=gpt2)) != before
+    assert slor.signature(slor.load(dtype="bfloat16")) != slor.signature(slor.load())
+    with pytest.raises(ValueError, match="`dtype` must name a torch dtype"):
+        slor.load(dtype="bananas")
+
+
+def test_a_table_of_another_tokenizer_is_refused(gpt2, tmp_path):
+    from textfluency import unigrams
+
+    unigrams.save(np.ones(5, dtype=np.int64), tmp_path)
+    with pytest.raises(ValueError, match="`unigrams` counts 5 tokens, but the tokenizer"):
+        slor.load(str(gpt2), unigrams=tmp_path)
+
+
+def test_a_special_sign_in_a_text_is_text(gpt2):
+    (features,) = slor.extract(["cat <|endoftext|> cat"], slor.load(str(gpt2)))
+    assert "<|endoftext|>" not in [token.text for token in features.sequences[0]]
+
+
+def test_lone_surrogates_are_scored():
+    for module in (slor, wpslor):
+        (score,) = scores(["The cat \ud800 sat."], module.load(), module)
+        assert math.isfinite(score[module.NAME])
 
 
 def test_a_model_without_unigrams_says_how_to_count_them(gpt2, tmp_path):
@@ -264,7 +305,7 @@ def test_tokenised_text_scores_as_its_natural_self():
     for module in (slor, wpslor):
         first, second = scores([natural, tokenized], module.load(), module)
         assert first == second
-    raw = scores([tokenized], wpslor.load(), wpslor, normalization="off")[0]["wpslor"]
+    raw = scores([tokenized], wpslor.load(), wpslor, normalize="off")[0]["wpslor"]
     assert raw < second["wpslor"]
     assert "normalize:auto" in slor.signature(slor.load())
-    assert "normalize:off" in slor.signature(slor.load(), normalization="off")
+    assert "normalize:off" in slor.signature(slor.load(), normalize="off")

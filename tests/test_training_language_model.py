@@ -45,12 +45,21 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     corpus = tmp_path / "ten.txt"
     corpus.write_text("\n".join(TEN * 3), encoding="utf-8")
     out = tmp_path / "parts"
-    train("slor", corpus, out, "--steps", "3", "--threads", "1")
-    report = train("slor", corpus, out, "--steps", "6", "--resume", "--threads", "1")
-    assert [point["tokens"] for point in report["loss_curve"]] == [
-        point * report["tokens_seen"] // 6 for point in (3, 6)
-    ]
+    train("slor", corpus, out, "--steps", "20", "--threads", "1")
+    report = train("slor", corpus, out, "--steps", "40", "--resume", "--threads", "1")
+    other = subprocess.run(
+        [sys.executable, "-m", "training.slor", "--corpus", __file__, "--out", str(out), "--resume"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "was made from another corpus" in other.stderr
+    assert [point["tokens"] for point in report["loss_curve"]] == [report["tokens_seen"] // 2, report["tokens_seen"]]
     assert not list(out.rglob("*.new"))
+    first, second = (point["held_out_perplexity"] for point in report["loss_curve"])
+    again = train("slor", corpus, out, "--steps", "20", "--threads", "1")
+    assert again["loss_curve"][0]["held_out_perplexity"] == pytest.approx(first, rel=0.01)  # seeded, from the beginning
+    assert second < 0.9 * first  # and the second half went on from the first
 
 
 def test_the_sampled_loss_estimates_the_exact_one_and_its_gradient():

@@ -43,7 +43,13 @@ def test_the_variable_wins_over_embedded_weights(published, tmp_path, monkeypatc
     own = tmp_path / "trained" / "small"
     own.mkdir(parents=True)
     monkeypatch.setenv(weights.VARIABLE, str(own.parent))
+    with pytest.raises(weights.WeightsError, match=r"lacks model\.json: finish its training"):
+        weights.resolve("small")
+    (own / "model.json").write_text("mine")
     assert weights.resolve("small") == own
+    monkeypatch.setenv(weights.VARIABLE, str(own / "nowhere"))
+    with pytest.raises(weights.WeightsError, match="is not a folder"):
+        weights.resolve("small")
 
 
 def test_a_changed_file_is_refused_with_a_remedy(published):

@@ -6,6 +6,7 @@ They come from training/results.json, which `python -m training.meta_evaluation`
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,10 @@ def table(results: dict[str, Any], metrics: list[str]) -> str:
         cells = [f"{found[metric][name]['value']:.3f}" if name in found[metric] else "" for name in sets]
         lines.append(f"| {metric} | " + " | ".join(cells) + " |")
     made = f"Made on {results['date'][:10]} by `python -m training.meta_evaluation --data FOLDER`, version "
-    return "\n".join(lines) + f"\n\n{made}{results['versions']['textfluency']}. A blank: the set has no references.\n"
+    return (
+        "\n".join(lines)
+        + f"\n\n{made}{results['versions']['textfluency']}. A blank: the metric needs references, the set has none.\n"
+    )
 
 
 def filled(page: str, text: str) -> str:
@@ -58,7 +62,7 @@ def pages() -> dict[Path, str]:
     wanted = {ROOT / "README.md": sorted(ours)}
     for card in sorted((ROOT / "metrics").glob("*/README.md")):
         name = card.parent.name
-        wanted[card] = sorted(metric for metric in ours if metric.split("/")[0].split(" ")[0] == name)
+        wanted[card] = sorted(metric for metric in ours if re.split(r"[/: ]", metric)[0] == name)
     return {page: filled(page.read_text(encoding="utf-8"), table(results, names)) for page, names in wanted.items()}
 
 

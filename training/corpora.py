@@ -5,10 +5,14 @@ from __future__ import annotations
 import gzip
 import itertools
 import lzma
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from textfluency.normalization import normalize
+
+HEADING = re.compile(r"\s*=.*=\s*$")  # wikitext's ` = = Section = = `
 OPENERS: dict[str, Any] = {".xz": lzma.open, ".gz": gzip.open}
 
 
@@ -32,4 +36,6 @@ def _dataset_lines(dataset: str) -> Iterator[str]:
 
     name, _, config = dataset.partition(":")
     for row in load_dataset(name, config or None, split="train", streaming=True):
-        yield from row["text"].splitlines()
+        for line in row["text"].splitlines():
+            if not HEADING.match(line):
+                yield normalize(line)  # wikitext is tokenised, and what is scored is natural

@@ -28,6 +28,7 @@ from tqdm import tqdm
 
 from textfluency.lstm import LstmNetwork
 from textfluency.sentences import sentences
+from textfluency.tokenizers import PieceTokenizer
 from training.corpora import paragraphs
 
 SENTENCES_PER_TEXT = (1, 1, 1, 1, 1, 1, 1, 2, 2, 3)  # drawn at random: mostly one, as in the papers' data
@@ -42,6 +43,7 @@ LARGEST_GRADIENT_NORM = 1.0
 SAMPLE_EXPONENT = 0.75  # flattens the frequencies by which the output layer is sampled (Mikolov et al. 2013)
 STEPS_PER_CHECKPOINT = 1000
 SEED = 2018
+TOKENIZER_FILES = ("vocabulary.txt", PieceTokenizer.FILE)
 DEFAULT_DATASET = "Salesforce/wikitext:wikitext-103-raw-v1"
 
 Encoder = Callable[[str], list[int]]
@@ -53,7 +55,7 @@ MakeEncoder = Callable[[], Encoder]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Encoded texts laid end to end: text i is tokens[offsets[i]:offsets[i + 1]]; it ends in the end sign or was cut."""
+    """Encoded texts end to end: text i is tokens[offsets[i]:offsets[i + 1]]; it ends in the end sign, unless cut."""
 
     tokens: NDArray[np.uint16]
     offsets: NDArray[np.int64]
@@ -70,7 +72,8 @@ class Corpus:
 
     def save(self, folder: Path) -> None:
         np.save(folder / "tokens.npy", self.tokens)
-        np.save(folder / "offsets.npy", self.offsets)
+        np.save(folder / "new.npy", self.offsets)
+        os.replace(folder / "new.npy", folder / "offsets.npy")  # last and at once: where it is, the corpus is whole
 
     @classmethod
     def load(cls, folder: Path) -> Corpus:
@@ -264,6 +267,10 @@ def train(
     """Trains for `options.steps` batches; returns what the report tells about the run."""
     everything = np.arange(len(corpus))
     held_out, training = everything[::HELD_OUT_EVERY], np.delete(everything, np.s_[::HELD_OUT_EVERY])
+    if not len(training):
+        raise SystemExit(
+            f"--corpus holds {len(corpus)} texts, which is too few: one is held out, so give two at least."
+        )
     network.bias.data = torch.from_numpy(np.log((counts + 1.0) / (counts + 1.0).sum())).float()
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, fused=True)
     progress: dict[str, Any] = {"step": 0, "tokens": 0, "epoch": 0, "step_of_epoch": 0, "seconds": 0.0, "curve": []}
@@ -347,6 +354,13 @@ def arguments(description: str | None, *, steps: int, sample: int, out: Path) ->
     options = parser.parse_args()
     options.work = options.work or options.out / "work"
     options.work.mkdir(parents=True, exist_ok=True)
+    source, wanted = options.work / "source.json", json.dumps([options.corpus, options.dataset])
+    if not options.resume:
+        for old in (*options.work.glob("*.*"), *(options.out / name for name in TOKENIZER_FILES)):
+            old.unlink(missing_ok=True)
+        source.write_text(wanted, encoding="utf-8")
+    elif source.exists() and source.read_text(encoding="utf-8") != wanted:
+        parser.error(f"--resume: {options.work} was made from another corpus. Name that one, or leave out --resume.")
     if options.threads:
         torch.set_num_threads(options.threads)
     return options

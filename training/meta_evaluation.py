@@ -40,6 +40,7 @@ from textfluency.sentences import words
 
 TEXTS_AT_A_TIME = 128  # between two writes to the cache
 SMALLEST_SYSTEM = 10  # texts; cnndm has one that is two systems' at once
+SENTENCE_SETS = ("bagel", "gug", "lau_enwiki", "sfres", "simplicity_da")  # short texts, for what is slow
 LOWER_IS_BETTER = {"ppl", "post_edits"}
 FLUENCY = {  # the dimension of each set that asks for fluency; Novikova et al.'s "quality" is "grammatical and fluent"
     "cnndm": "grammar",
@@ -121,11 +122,15 @@ class Opened:
 
 @dataclass(frozen=True)
 class Metric:
-    """How to open a metric, which of its keys the tables show, and whether it needs references. The first key is it."""
+    """How to open a metric, which of its keys the tables show, and whether it needs references. The first key is it.
+
+    `sets` limits a slow metric to some sets.
+    """
 
     open: Callable[[], Opened]
     keys: tuple[str, ...]
     references: bool = False
+    sets: tuple[str, ...] | None = None
 
 
 def ours(name: str, config: str = "default", *, references: bool = False) -> Callable[[], Opened]:
@@ -138,7 +143,12 @@ def ours(name: str, config: str = "default", *, references: bool = False) -> Cal
         def score(texts: list[str], references_of_texts: list[list[str]]) -> Scores:
             given = (texts, references_of_texts) if references else (texts,)
             features = module.extract(*given, models)
-            more = (models,) if "models" in inspect.signature(module.score).parameters else ()
+            parameters = inspect.signature(module.score).parameters
+            more = [
+                {"models": models, "classifier": getattr(models, "classifier", None)}[name]
+                for name in ("models", "classifier")
+                if name in parameters
+            ]
             return aggregation.columns([module.score(item, *more) for item in features])
 
         return Opened(score, module.signature(models))
@@ -206,7 +216,8 @@ METRICS: dict[str, Metric] = {
     "chrf": Metric(peer(chrf, "sacrebleu"), ("chrf",), references=True),
     "slor": Metric(ours("slor"), ("slor", "nce", "ppl")),
     "wpslor": Metric(ours("wpslor"), ("wpslor", "nce", "ppl")),
-    "slor/smollm2": Metric(ours("slor", "smollm2"), ("slor", "nce", "ppl")),
+    "slor/smollm2": Metric(ours("slor", "smollm2"), ("slor", "nce", "ppl"), sets=SENTENCE_SETS),
+    "gleu_parser_svm": Metric(ours("gleu_parser_svm"), ("gleu_parser_svm",), sets=(*SENTENCE_SETS, "cnndm")),
     "tree_accuracy": Metric(ours("tree_accuracy", references=True), ("tree_accuracy",), references=True),
     "rouge_lm": Metric(ours("rouge_lm", references=True), ("rouge_lm", "rouge_l", "wpslor"), references=True),
     "rouge_lm/svr": Metric(ours("rouge_lm", "svr", references=True), ("rouge_lm",), references=True),
@@ -480,7 +491,8 @@ def score_sets(
     scores: dict[str, dict[str, NDArray[np.float64]]] = {name: {} for name in sets}
     signatures, absent = {}, {}
     for name, metric in metrics.items():
-        usable = [set_ for set_, rows in sets.items() if not metric.references or all(row.references for row in rows)]
+        asked = {set_: rows for set_, rows in sets.items() if metric.sets is None or set_ in metric.sets}
+        usable = [set_ for set_, rows in asked.items() if not metric.references or all(row.references for row in rows)]
         if not usable:
             absent[name] = f"{name} is left out: no set has references."
         else:

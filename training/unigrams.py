@@ -34,10 +34,15 @@ def count(tokenizer: Any, texts: Iterator[str]) -> np.ndarray[Any, np.dtype[np.i
         while group := list(islice(texts, TEXTS_AT_A_TIME)):
             encoded = tokenizer(group, add_special_tokens=False, verbose=False)["input_ids"]
             np.add.at(counts, np.concatenate([np.array(ids, dtype=np.int64) for ids in encoded]), 1)
-            if tokenizer.eos_token_id is not None:
-                counts[tokenizer.eos_token_id] += len(group)
+            counts[end_signs(tokenizer)] += len(group)
             bar.update(len(group))
     return counts
+
+
+def end_signs(tokenizer: Any) -> list[int]:
+    """The sign that ends a text; SmolLM2 has one as base, another as instruct model, and one table serves both."""
+    signs = {tokenizer.eos_token_id, tokenizer.get_vocab().get("<|endoftext|>")}
+    return sorted(sign for sign in signs if sign is not None)
 
 
 def main() -> None:

@@ -19,16 +19,16 @@ _CITATION = """\
 }
 """
 
-_DESCRIPTION = """\ Does a text say what a reference says, and is it fluent? ROUGE-L against the best reference and
-the language-model score \ WPSLOR, each in standard deviations from its mean, added up. 0 is an average system output,
-higher is better.
+_DESCRIPTION = """\
+Does a text say what a reference says, and is it fluent? ROUGE-L against the best reference and the language-model \
+score WPSLOR, each in standard deviations from its mean, added up. 0 is an average system output, higher is better.
 """
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (`list` of `str`): the texts to score. references (`list` of `str` or of `list` of `str`): one or more
-    references per prediction; the best one counts. normalization (`str` or `dict`, defaults to `"stored"`): whose
-    mean and deviation make the z-scores: the stored ones,
+    predictions (`list` of `str`): the texts to score.
+    references (`list` of `str` or of `list` of `str`): one or more references per prediction; the best one counts.
+    normalization (`str` or `dict`, defaults to `"stored"`): whose mean and deviation make the z-scores: stored ones,
         those of this `"batch"` (as in the paper), a file saved by `fit(...).save`, or the numbers themselves.
     model (`str` or model object, *optional*): folder, Hub id or object of a causal language model for the fluent half.
     tokenizer (`str`, defaults to `"words"`): words of any script, or `"rouge_score"` as google's package splits them.

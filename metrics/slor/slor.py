@@ -101,18 +101,18 @@ class Slor(evaluate.Metric):
             predictions,
             models,
             include_eos=include_eos,
-            normalization=normalize,
+            normalize=normalize,
             split_sentences=split_sentences,
         )
         scores = [mathematics.score(text) for text in features]
         return mathematics.aggregate(scores) if use_aggregator else aggregation.columns(scores)
 
-    def explain(self, prediction, **options):
+    def explain(self, prediction, *, model=None, tokenizer=None, unigrams=None, **options):
         """The tokens of one text with their log-probabilities; print it."""
-        return mathematics.explain(
-            inputs.texts("prediction", [prediction])[0], mathematics.load(self.config_name), **options
-        )
+        models = mathematics.load(self.config_name, model=model, tokenizer=tokenizer, unigrams=unigrams)
+        return mathematics.explain(inputs.texts("prediction", [prediction])[0], models, **options)
 
-    def signature(self, **options):
-        """One line that names everything the scores depend on."""
-        return mathematics.signature(mathematics.load(self.config_name), **options)
+    def signature(self, *, model=None, tokenizer=None, unigrams=None, **options):
+        """One line that names everything the scores depend on; give it the options that `compute` was given."""
+        models = mathematics.load(self.config_name, model=model, tokenizer=tokenizer, unigrams=unigrams)
+        return mathematics.signature(models, **options)

@@ -44,7 +44,11 @@ def _install(options: argparse.Namespace) -> int:
     from textfluency import installation
 
     run = installation.check if options.check else installation.remove if options.remove else installation.install
-    found = run(options.org)
+    try:
+        found = run(options.org)
+    except OSError as error:
+        print(f"{error.filename} cannot be written. Set HF_HOME to a folder of yours.", file=sys.stderr)
+        return 1
     for metric in found:
         print(f"{metric.state:<9} {metric.name}")
     return int(options.check and any(metric.state != "current" for metric in found))

@@ -27,6 +27,7 @@ def run(file: Path | None = None) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import evaluate
 
+    installation.install()
     evaluate.logging.set_verbosity_error()
     lines = (file or EXAMPLES).read_text(encoding="utf-8").splitlines()
     rows: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
@@ -40,7 +41,10 @@ def run(file: Path | None = None) -> None:
         if takes_references and not all(references):
             continue
         inputs = {"predictions": texts, **({"references": references} if takes_references else {})}
-        columns[name] = metric.compute(**inputs, use_aggregator=False)[name]
+        try:
+            columns[name] = metric.compute(**inputs, use_aggregator=False)[name]
+        except RuntimeError as error:  # a program of the system that is missing
+            print(f"{name} is left out: {error}")
     print("\n" + "  ".join(f"{name:>{_width(name)}}" for name in columns) + "  text")
     for number, text in enumerate(texts):
         values = [f"{values[number]:{_width(name)}.2f}" for name, values in columns.items()]

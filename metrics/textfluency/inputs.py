@@ -18,7 +18,7 @@ def texts(name: str, values: Any) -> list[str]:
     for index, item in enumerate(items):
         if not isinstance(item, str):
             raise TypeError(f"`{name}[{index}]` must be a string, got {_quote(item)}. {_remedy(item)}")
-    return [str(item) for item in items]
+    return [_without_lone_surrogates(str(item)) for item in items]
 
 
 def reference_lists(values: Any, count: int) -> list[list[str]]:
@@ -36,7 +36,7 @@ def reference_lists(values: Any, count: int) -> list[list[str]]:
     lists = []
     for index, item in enumerate(items):
         if isinstance(item, str):
-            lists.append([str(item)])
+            lists.append([_without_lone_surrogates(item)])
             continue
         if not isinstance(item, Iterable) or isinstance(item, bytes | dict):
             raise TypeError(
@@ -49,6 +49,11 @@ def reference_lists(values: Any, count: int) -> list[list[str]]:
     return lists
 
 
+def _without_lone_surrogates(text: str) -> str:
+    """Half a character, as broken JSON leaves it, cannot be stored or tokenised: it becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _items(name: str, values: Any) -> list[Any]:
     if values is None:
         raise TypeError(f"`{name}` is missing. Pass {name}=[...].")
@@ -56,6 +61,8 @@ def _items(name: str, values: Any) -> list[Any]:
         raise TypeError(f"`{name}` must be a list of strings, got a single {type(values).__name__}. Pass [text].")
     if isinstance(values, dict) or not isinstance(values, Iterable):
         raise TypeError(f"`{name}` must be a list of strings, got {_quote(values)}.")
+    if getattr(values, "ndim", 1) != 1:
+        raise TypeError(f"`{name}` must be one column of strings, got {type(values).__name__}. Choose a column.")
     items = list(values)
     if not items and name == "predictions":
         raise ValueError("`predictions` is an empty list: there is nothing to score.")
@@ -70,7 +77,7 @@ def _quote(value: Any) -> str:
 
 
 def _remedy(value: Any) -> str:
-    if value is None or isinstance(value, float):
+    if value is None or isinstance(value, float) or type(value).__name__ == "NAType":
         return 'Leave missing texts out, or pass "" for them.'
     if isinstance(value, bytes):
         return "Decode it first: value.decode()."

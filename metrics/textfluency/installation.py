@@ -62,7 +62,8 @@ def _state(source: Path, namespace: str) -> Installed:
     scripts = sorted(versions.glob(f"{'?' * 64}/{source.name}.py"), key=lambda script: script.stat().st_mtime)
     if not scripts:
         return Installed(name, "missing", folder)
-    return Installed(name, "current" if scripts[-1].parent == folder else "outdated", folder)
+    current = scripts[-1].parent == folder and _is_whole(source, folder)
+    return Installed(name, "current" if current else "outdated", folder)
 
 
 def _source(installed: Installed) -> Path:
@@ -80,6 +81,8 @@ def _place(source: Path, folder: Path) -> None:
             shutil.copy(file, aside / file.name)
         (aside / "__init__.py").touch()
         aside.chmod(0o755)
+        if folder.exists() and not _is_whole(source, folder):
+            shutil.rmtree(folder)
         if not folder.exists():
             aside.rename(folder)
     except OSError:
@@ -88,6 +91,11 @@ def _place(source: Path, folder: Path) -> None:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     os.utime(folder / f"{source.name}.py")
+
+
+def _is_whole(source: Path, folder: Path) -> bool:
+    copies = ((file, folder / file.name) for file in _files(source))
+    return all(copy.is_file() and copy.read_bytes() == file.read_bytes() for file, copy in copies)
 
 
 def _files(source: Path) -> list[Path]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LSTM_WINDOW = 4096  # an LSTM has no limit; this bounds memory on endless texts
 LONGEST_WINDOW = 2048  # for transformers that claim more than a CPU can hold
 TOKENS_PER_BATCH = 2048
-ROWS_PER_SOFTMAX = 256  # positions whose scores over the whole vocabulary are in memory at once
+ROWS_PER_SOFTMAX = 256  # positions normalised at once; of our own LSTM also those whose scores are in memory at once
 
 OWN_MODELS = ("slor", "wpslor")
 SMOLLM2_HUB = "HuggingFaceTB/SmolLM2-135M"
@@ -66,6 +66,7 @@ class ScoredTokens:
 
 def score_tokens(texts: Sequence[str], model: LanguageModel, include_end: bool) -> list[ScoredTokens]:
     """Scores each text; equal texts are scored once, and the order of the result is that of the input."""
+    texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]  # no tokenizer takes lone surrogates
     distinct = list(dict.fromkeys(texts))
     encoded = {text: model.tokenizer.encode(text) for text in distinct}
     sequences = {
@@ -176,26 +177,33 @@ def load(
         return _from_objects(model, tokenizer, unigram_table)
     place = str(weights.resolve(model)) if str(model) in OWN_MODELS else str(model)
     key = ("language model", place, str(unigram_table), device, dtype)
-    return weights.load_once(key, lambda: _load(place, unigram_table, device, dtype))
+    return weights.load_once(key, lambda: _load(Path(model).name, place, unigram_table, device, _dtype(dtype)))
 
 
-def _load(place: str, unigram_table: str | Path | None, device: str, dtype: str) -> LanguageModel:
+def _dtype(name: str) -> torch.dtype:
+    import torch
+
+    found = getattr(torch, str(name).removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"`dtype` must name a torch dtype, for example 'float32' or 'bfloat16', got {name!r}.")
+    return found
+
+
+def _load(name: str, place: str, unigram_table: str | Path | None, device: str, dtype: torch.dtype) -> LanguageModel:
     config = Path(place) / "config.json"
     if config.exists() and json.loads(config.read_text(encoding="utf-8")).get("architecture") == "lstm":
-        return _load_lstm(Path(place), device, dtype)
+        return _load_lstm(name, Path(place), device, dtype)
     return _load_transformer(place, unigram_table, device, dtype)
 
 
-def _load_lstm(folder: Path, device: str, dtype: str) -> LanguageModel:
-    import torch
-
+def _load_lstm(name: str, folder: Path, device: str, dtype: torch.dtype) -> LanguageModel:
     from textfluency import lstm
     from textfluency.tokenizers import END, START, UNKNOWN, PieceTokenizer, WordTokenizer
 
-    network = lstm.load(folder).to(device, getattr(torch, dtype))
+    network = lstm.load(folder).to(device, dtype)
     pieces = (folder / PieceTokenizer.FILE).exists()
     return LanguageModel(
-        name=f"{folder.name}@{weights.fingerprint(folder)}",
+        name=f"{name}@{weights.fingerprint(folder)}{'' if dtype.itemsize == 4 else f'@{dtype}'}",
         tokenizer=PieceTokenizer.load(folder) if pieces else WordTokenizer.load(folder),
         next_token_log_probabilities=lambda ids, targets: _log_probabilities_of(network.logits, network(ids), targets),
         start=START,
@@ -228,8 +236,7 @@ def tokenizer_of(name: str) -> Any:
     return AutoTokenizer.from_pretrained(place, **options)
 
 
-def _load_transformer(name: str, unigram_table: str | Path | None, device: str, dtype: str) -> LanguageModel:
-    import torch
+def _load_transformer(name: str, unigram_table: str | Path | None, device: str, dtype: torch.dtype) -> LanguageModel:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     place, options = _place_of_transformer(name)
@@ -239,7 +246,7 @@ def _load_transformer(name: str, unigram_table: str | Path | None, device: str, 
         unigram_table = place
     try:
         _refuse_unless_causal(name, AutoConfig.from_pretrained(place, **options))
-        network = AutoModelForCausalLM.from_pretrained(place, dtype=getattr(torch, dtype), **options)
+        network = AutoModelForCausalLM.from_pretrained(place, dtype=dtype, **options)
         tokenizer = tokenizer_of(name)
     except OSError as error:
         raise weights.WeightsError(
@@ -251,10 +258,12 @@ def _load_transformer(name: str, unigram_table: str | Path | None, device: str, 
 
 
 def _refuse_unless_causal(name: str, config: Any) -> None:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    )
 
-    architectures = getattr(config, "architectures", None) or []
-    masked = any(architecture.endswith("ForMaskedLM") for architecture in architectures)
+    masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
     if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or (
         masked and not getattr(config, "is_decoder", False)
     ):
@@ -269,7 +278,9 @@ class _TransformersTokenizer:
         self._tokenizer = tokenizer
 
     def encode(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True, verbose=False)[
+            "input_ids"
+        ]
         return ids
 
     def tokenize(self, text: str) -> list[str]:
@@ -284,8 +295,9 @@ def _from_objects(network: Any, tokenizer: Any, unigram_table: str | Path | None
     _refuse_unless_causal(name, network.config)
     if unigram_table is None:
         raise ValueError(
-            f"`unigrams` is missing: {name!r} does not say how frequent its tokens are. Count them once with `python "
-            "-m training.unigrams --model MODEL --corpus FILE --out FOLDER` and pass unigrams=FOLDER."
+            f"`unigrams` is missing: {name!r} does not say how frequent its tokens are. Count them once, in a clone of "
+            "the project, with `python -m training.unigrams --model MODEL --corpus FILE --out FOLDER`, and pass "
+            "unigrams=FOLDER."
         )
     end = tokenizer.eos_token_id
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else end
@@ -293,12 +305,23 @@ def _from_objects(network: Any, tokenizer: Any, unigram_table: str | Path | None
         raise ValueError(f"`tokenizer` of {name!r} has neither a start nor an end sign. Set tokenizer.bos_token.")
     window = getattr(network.config, "max_position_embeddings", None) or LONGEST_WINDOW
     table = unigrams.load(weights.resolve(unigram_table))
+    if len(table) != len(tokenizer):
+        raise ValueError(
+            f"`unigrams` counts {len(table)} tokens, but the tokenizer of {name!r} has {len(tokenizer)}. Count them "
+            "anew with `python -m training.unigrams`."
+        )
 
     def next_token_log_probabilities(ids: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return _log_probabilities_of(lambda logits: logits, network(input_ids=ids, use_cache=False).logits, targets)
+        was_training = network.training  # a model that is being trained would otherwise be scored with dropout
+        network.eval()
+        try:
+            logits = network(input_ids=ids, use_cache=False).logits
+        finally:
+            network.train(was_training)
+        return _log_probabilities_of(lambda rows: rows, logits, targets)
 
     return LanguageModel(
-        name=f"{Path(name).name}@{_fingerprint(network, table)}",
+        name=f"{Path(name).name}@{_fingerprint(network, tokenizer, table)}",
         tokenizer=_TransformersTokenizer(tokenizer),
         next_token_log_probabilities=next_token_log_probabilities,
         start=start,
@@ -310,8 +333,10 @@ def _from_objects(network: Any, tokenizer: Any, unigram_table: str | Path | None
     )
 
 
-def _fingerprint(network: Any, table: NDArray[np.float64]) -> str:
-    """Of the output layer and the table: cheap, and different for different weights."""
+def _fingerprint(network: Any, tokenizer: Any, table: NDArray[np.float64]) -> str:
+    """Eight characters that change with any parameter, its precision, the vocabulary or the table."""
     digest = hashlib.sha256(table.tobytes())
-    digest.update(network.get_output_embeddings().weight[:64].detach().float().cpu().numpy().tobytes())
+    digest.update(json.dumps(sorted(tokenizer.get_vocab().items())).encode())
+    for parameter in network.parameters():
+        digest.update(f"{parameter.dtype} {parameter.detach().double().sum().item()}".encode())
     return digest.hexdigest()[:8]

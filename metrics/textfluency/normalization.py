@@ -21,14 +21,17 @@ SPACED_MARK = regex.compile(r"\s(?:[.,;:?!]|n['’]t|['’](?:s|re|ve|ll|d|m))(?
 ATTACHED_MARK = regex.compile(
     r"(?<=[\p{L}\p{N}])(?:[.,;:?!](?=\s|$)|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", regex.IGNORECASE
 )
-TOKENIZER_SIGN = regex.compile(r"-[LR][RSC]B-|``|(?<!')''(?!')|@-@|&(?:apos|quot|amp|lt|gt|#91|#93);")
+TOKENIZER_SIGN = regex.compile(
+    r"-[LR][RSC]B-|(?<=^|\s)(?:``|'')(?=\s|$)|\s@[-,.]@\s|&(?:apos|quot|#91|#93);", regex.IGNORECASE
+)
 
-REPLACEMENTS = (  # in this order; the left sides are what the Penn Treebank's and Moses' tokenisers write
-    ("-LRB-", "("), ("-RRB-", ")"), ("-LSB-", "["), ("-RSB-", "]"), ("-LCB-", "{"), ("-RCB-", "}"),
-    ("``", '"'), ("''", '"'), (" @-@ ", "-"), ("&apos;", "'"), ("&quot;", '"'), ("&#91;", "["), ("&#93;", "]"),
-    ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"),
-)  # fmt: skip
-NO_SPACE_BEFORE = regex.compile(r"\s+(?=[.,;:?!%)\]}]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", regex.IGNORECASE)
+REPLACEMENTS = {  # what the Penn Treebank's and Moses' tokenisers write, in lower case
+    "-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}", "``": '"', "''": '"',
+    " @-@ ": "-", " @,@ ": ",", " @.@ ": ".", "&apos;": "'", "&quot;": '"', "&#91;": "[", "&#93;": "]",
+    "&lt;": "<", "&gt;": ">", "&amp;": "&",
+}  # fmt: skip
+REPLACED = regex.compile("|".join(map(regex.escape, REPLACEMENTS)), regex.IGNORECASE)
+NO_SPACE_BEFORE = regex.compile(r"(?<!\s)\s++(?=[.,;:?!%)\]}]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", regex.IGNORECASE)
 NO_SPACE_AFTER = regex.compile(r"(?<=(?:^|\s)[(\[{$£€#])\s+")
 LONE_QUOTE = regex.compile(r"(?<=^|\s)([\"'])(?=\s|$|[.,;:?!])")
 
@@ -50,8 +53,7 @@ def is_tokenized(text: str) -> bool:
 
 def restore(text: str) -> str:
     """Undoes the tokenisation of English text as far as that can be told."""
-    for tokenized, natural in REPLACEMENTS:
-        text = text.replace(tokenized, natural)
+    text = REPLACED.sub(lambda match: REPLACEMENTS[match.group().lower()], text)
     text = _attach_quotes(text)
     text = NO_SPACE_BEFORE.sub("", text)
     text = NO_SPACE_AFTER.sub("", text)

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textfluency import aggregation, rouge_l, weights, wpslor
+from textfluency.normalization import normalize
 from textfluency.rouge_l import BETA, Alignment, TokenizerName
 
 NAME = "rouge_lm"
@@ -163,7 +164,7 @@ class Explanation:
 
     def __str__(self) -> str:
         numbers = "  ".join(f"{key} {value:.4g}" for key, value in self.score.items())
-        return f"{self.alignment}\n\n{self.fluency}\n\n{numbers}"
+        return f"{self.alignment}\n{self.fluency}\n{numbers}"
 
 
 def load(config: str = "default", *, language_model: wpslor.Models | None = None) -> Models:
@@ -189,7 +190,14 @@ def extract(
     tokenizer: TokenizerName = "words",
 ) -> list[Features]:
     """Both halves of each text, for a list of references per text."""
-    overlaps = rouge_l.extract(predictions, references, tokenizer=tokenizer)
+    if tokenizer == "words":  # brackets and quotes as both halves see them; rouge_score's way is to be reproduced
+        overlaps = rouge_l.extract(
+            [normalize(text) for text in predictions],
+            [[normalize(reference) for reference in own] for own in references],
+            tokenizer=tokenizer,
+        )
+    else:
+        overlaps = rouge_l.extract(predictions, references, tokenizer=tokenizer)
     return [
         Features(overlap, fluency)
         for overlap, fluency in zip(overlaps, wpslor.extract(predictions, models.wpslor), strict=True)

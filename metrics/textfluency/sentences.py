@@ -27,7 +27,7 @@ WORD = regex.compile(
     r"""
       (?:\p{L}\.){2,}                                      # initials and abbreviations: U.S., p.m.
     | (?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr)\.(?=\s)               # titles keep their dot
-    | [\p{Han}\p{Hiragana}\p{Katakana}]                    # scripts without spaces: one character, one word
+    | [\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*  # no spaces: one character, one word
     | \d+(?:[.,:]\d+)+                                     # 1,234.5 and 3:30
     | \p{L}[\p{L}\p{M}]*?(?=n['’]t\b)                      # do|n't, ca|n't
     | n['’]t\b
@@ -37,6 +37,9 @@ WORD = regex.compile(
     """,
     regex.VERBOSE | regex.IGNORECASE,
 )
+
+
+LONGEST_REMEMBERED = 32  # characters between two spaces
 
 
 class Sentence(NamedTuple):
@@ -54,10 +57,18 @@ def words(text: str) -> list[str]:
     return found + _words_of(last)
 
 
-@functools.lru_cache(maxsize=2**16)  # a text repeats its words, and no word reaches beyond a space
 def _words_of(chunk: str) -> list[str]:
+    return _remembered_words(chunk) if len(chunk) <= LONGEST_REMEMBERED else _find_words(chunk)
+
+
+def _find_words(chunk: str) -> list[str]:
     found: list[str] = WORD.findall(chunk)
     return found
+
+
+_remembered_words = functools.lru_cache(maxsize=2**16)(
+    _find_words
+)  # a text repeats its words; none reaches over a space
 
 
 def sentences(text: str) -> list[str]:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from textfluency import __version__, aggregation, language_model
-from textfluency.normalization import Mode, normalize
+from textfluency import __version__, aggregation, language_model, normalization
+from textfluency.normalization import Mode
 from textfluency.sentences import sentences
 
 NAME = "slor"
@@ -31,7 +31,7 @@ class Models:
     language_model: language_model.LanguageModel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Token:
     """A token with its two log-probabilities; `surplus` is what it adds to |S| * SLOR."""
 
@@ -66,7 +66,7 @@ class Explanation:
             for token in sequence:
                 numbers = f"{token.model:9.2f}{token.unigram:9.2f}{token.surplus:9.2f}"
                 bar = ("+" if token.surplus > 0 else "-") * min(20, round(abs(token.surplus) * 2))
-                lines.append(f"{token.text[:19]:<20}{numbers}  {bar}")
+                lines.append(f"{token.text[:19]:<20}{numbers}  {bar}".rstrip())
         lines.append("  ".join(f"{key} {value:.4g}" for key, value in self.score.items()))
         return "\n".join(lines)
 
@@ -91,11 +91,11 @@ def extract(
     models: Models,
     *,
     include_eos: bool = INCLUDE_EOS,
-    normalization: Mode = "auto",
+    normalize: Mode = "auto",
     split_sentences: bool = False,
 ) -> list[Features]:
     """The tokens of each text with their log-probabilities."""
-    texts = [normalize(text, normalization) for text in predictions]
+    texts = [normalization.normalize(text, normalize) for text in predictions]
     parts = [sentences(text) if split_sentences else [text] for text in texts]
     scored = iter(
         language_model.score_tokens([part for group in parts for part in group], models.language_model, include_eos)
@@ -122,8 +122,12 @@ def score(features: Features, name: str = NAME) -> dict[str, float]:
         nce = math.fsum(token.model for token in tokens) / length
         slor = math.fsum(token.surplus for token in tokens) / length
         oov_rate = sum(token.unknown for token in tokens) / length
-        scores.append(dict(zip(keys, (slor, nce, math.exp(-nce), oov_rate, float(length)), strict=True)))
+        scores.append(dict(zip(keys, (slor, nce, _exp(-nce), oov_rate, float(length)), strict=True)))
     return aggregation.mean(scores, keys)
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf
 
 
 def aggregate(scores: Sequence[dict[str, float]], name: str = NAME) -> dict[str, float]:
@@ -142,12 +146,12 @@ def signature(
     models: Models,
     *,
     include_eos: bool = INCLUDE_EOS,
-    normalization: Mode = "auto",
+    normalize: Mode = "auto",
     split_sentences: bool = False,
     name: str = NAME,
 ) -> str:
     """Everything that a score depends on, in one line to put beside it."""
     return (
-        f"{name}|model:{models.language_model.name}|eos:{'yes' if include_eos else 'no'}|normalize:{normalization}"
+        f"{name}|model:{models.language_model.name}|eos:{'yes' if include_eos else 'no'}|normalize:{normalize}"
         f"|split:{'yes' if split_sentences else 'no'}|version:{__version__}"
     )

@@ -26,7 +26,8 @@ class WordTokenizer:
         return cls((folder / "vocabulary.txt").read_text(encoding="utf-8").split("\n"))
 
     def save(self, folder: Path) -> None:
-        (folder / "vocabulary.txt").write_text("\n".join(self.vocabulary), encoding="utf-8")
+        (folder / "vocabulary.new").write_text("\n".join(self.vocabulary), encoding="utf-8")
+        (folder / "vocabulary.new").replace(folder / "vocabulary.txt")
 
     def tokenize(self, text: str) -> list[str]:
         return words(text)

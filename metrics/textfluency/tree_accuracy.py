@@ -84,6 +84,7 @@ NORMALIZED_UNDERSTANDING = Regression(1.4728, -0.1015, -0.0228, -0.2127, 1.0)
 NORMALIZED_QUALITY = Regression(1.2134, -0.0839, -0.0280, -0.0689, 1.0)
 
 POSITION_WEIGHT = 1e-6  # ours: among equally good places for a repeated word, the one nearest to where it stood
+LARGEST_TABLE = 200_000_000  # cells of one alignment, some 3 GB
 TOKENS_PER_BLOCK = 250_000  # texts counted together; bounds the memory
 CONFIGS = ("default", "string")
 
@@ -297,6 +298,11 @@ def _candidates(
                 raise ValueError(
                     f"references[{index}][{number}] is empty ({_short(reference)}), so there is nothing to compare "
                     f"predictions[{index}] with. Give a reference with words, or leave this prediction out."
+                )
+            if len(predicted) * len(tokens) > LARGEST_TABLE:
+                raise ValueError(
+                    f"predictions[{index}] has {len(predicted)} tokens and references[{index}][{number}] has "
+                    f"{len(tokens)}, which is too long to align. Split them into sentences or paragraphs."
                 )
             candidates.append(_Candidate(predicted, tokens, heads, index, number))
     return candidates

@@ -44,6 +44,10 @@ Returns:
     understandability (`float`): the paper's fit of human understandability; 1 for a perfect copy.
     quality (`float`): the paper's fit of human quality; 1 for a perfect copy.
     best_reference (`list` of `int`): which reference counted for each text. Without aggregation only.
+    substitutions (`list` of `int`): operations of the string alignment. Without aggregation only, as the next three.
+    insertions (`list` of `int`): likewise.
+    deletions (`list` of `int`): likewise.
+    moves (`list` of `int`): tokens that are both deleted and inserted.
 Examples:
     >>> tree_accuracy = evaluate.load("tree_accuracy")
     >>> result = tree_accuracy.compute(
@@ -60,8 +64,8 @@ Examples:
 
 def _texts_or_tokens(name, values):
     """Strings, or token lists where the first text is one."""
-    values = values if values is None or isinstance(values, str) else list(values)
-    if values and not isinstance(values[0], str) and hasattr(values[0], "__len__"):
+    values = values if values is None or isinstance(values, str) or hasattr(values, "columns") else list(values)
+    if isinstance(values, list) and values and not isinstance(values[0], str) and hasattr(values[0], "__len__"):
         return [inputs.texts(f"{name}[{index}]", value) for index, value in enumerate(values)]
     return inputs.texts(name, values)
 
@@ -69,7 +73,9 @@ def _texts_or_tokens(name, values):
 def _references(values, predictions):
     """One list of references per prediction; beside token lists a reference is a list of tokens too."""
     if predictions and isinstance(predictions[0], list):
-        lists = [[value] if value and isinstance(value[0], str) else list(value) for value in values]
+        if values is None:
+            raise TypeError("`references` is missing. Pass references=[...].")
+        lists = [[value] if len(value) and isinstance(value[0], str) else list(value) for value in values]
         return [
             [inputs.texts(f"references[{index}][{number}]", tokens) for number, tokens in enumerate(own)]
             for index, own in enumerate(lists)
@@ -129,14 +135,17 @@ class TreeAccuracy(evaluate.Metric):
             predictions,
             references,
             mathematics.load(self.config_name),
-            trees=trees,
+            trees=None if trees is None else list(trees),
             tokenizer=tokenizer or mathematics.words,
             costs=costs,
         )
         if use_aggregator:
             return mathematics.aggregate(features, aggregation, regressions)
         result = per_text.columns([mathematics.score(text, regressions) for text in features])
-        return {**result, "best_reference": [text.reference_index for text in features]}
+        result["best_reference"] = [text.reference_index for text in features]
+        for operation in ("substitutions", "insertions", "deletions", "moves"):
+            result[operation] = [getattr(text.string, operation) for text in features]
+        return result
 
     def explain(self, prediction, reference, **options):
         """The alignment and the treelets behind the scores of one text; print it."""

@@ -286,14 +286,14 @@ def test_our_metrics_are_called_by_their_shape(monkeypatch):
     module = SimpleNamespace(
         load=lambda config: config,
         extract=lambda texts, *rest: [(text, *rest) for text in texts],
-        score=lambda features, *models: {"toy": float(len(features) + 10 * len(models))},
+        score=lambda features, models: {"toy": float(len(features)) + 10 * (models == "small")},
         signature=lambda models: f"toy|{models}",
     )
     monkeypatch.setitem(sys.modules, "textfluency.toy", module)
     opened = meta_evaluation.ours("toy", "small")()
     assert opened.signature == "toy|small"
-    assert opened.score(["a"], [[]]) == {"toy": [2.0]}
-    assert meta_evaluation.ours("toy", references=True)().score(["a"], [["b"]]) == {"toy": [13.0]}
+    assert opened.score(["a"], [[]]) == {"toy": [12.0]}
+    assert meta_evaluation.ours("toy", references=True)().score(["a"], [["b"]]) == {"toy": [3.0]}
 
 
 def test_the_tables_in_readme_and_cards_are_those_of_the_stored_results() -> None:

@@ -44,7 +44,8 @@ def table(results: dict[str, Any], metrics: list[str]) -> str:
     made = f"Made on {results['date'][:10]} by `python -m training.meta_evaluation --data FOLDER`, version "
     return (
         "\n".join(lines)
-        + f"\n\n{made}{results['versions']['textfluency']}. A blank: the set has no references, or the metric is slow and was not run on it.\n"
+    blank = "A blank: the set has no references, or the metric is slow and was not run on it."
+    return "\n".join(lines) + f"\n\n{made}{results['versions']['textfluency']}. {blank}\n"
     )
 
 

@@ -42,11 +42,8 @@ def table(results: dict[str, Any], metrics: list[str]) -> str:
         cells = [f"{found[metric][name]['value']:.3f}" if name in found[metric] else "" for name in sets]
         lines.append(f"| {metric} | " + " | ".join(cells) + " |")
     made = f"Made on {results['date'][:10]} by `python -m training.meta_evaluation --data FOLDER`, version "
-    return (
-        "\n".join(lines)
     blank = "A blank: the set has no references, or the metric is slow and was not run on it."
     return "\n".join(lines) + f"\n\n{made}{results['versions']['textfluency']}. {blank}\n"
-    )
 
 
 def filled(page: str, text: str) -> str:

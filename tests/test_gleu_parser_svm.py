@@ -17,7 +17,7 @@ from textfluency import weights
 from textfluency.gleu_parser_svm import Classifier, Dimension, Features, Models, Sentence
 from textfluency.parsing.dependency import Parse
 from textfluency.parsing.head_driven import TreeProbability
-from textfluency.parsing.link_grammar import Judgement, LinkGrammarMissingError
+from textfluency.parsing.link_grammar import Judgement
 
 EXTRACTED = (  # Mutton et al. 2007, figure 1, sequence size 24
     "Ginebra face Formula Shell in a sudden-death playoff on Sunday to decide who will face Alaska in a best-of-seven "
@@ -50,10 +50,7 @@ CLASSIFIER = Classifier(
 def models(request: pytest.FixtureRequest) -> Iterator[Models]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(weights.VARIABLE, str(weights.EMBEDDED))
-        try:
-            yield gleu.load(request.param)
-        except LinkGrammarMissingError:
-            pytest.skip("Link Grammar is not installed")
+        yield gleu.load(request.param)
 
 
 def values(texts: list[str], models: Models) -> list[float]:

@@ -14,11 +14,6 @@ import pytest
 from textfluency.parsing import link_grammar
 from textfluency.parsing.link_grammar import Judgement, LinkGrammar, LinkGrammarMissingError
 
-try:
-    link_grammar.load()
-except LinkGrammarMissingError:
-    pytest.skip("Link Grammar is not installed", allow_module_level=True)
-
 EXTRACTED = (  # Mutton et al. 2007, figure 1, sequence size 24
     "Ginebra face Formula Shell in a sudden-death playoff on Sunday to decide who will face Alaska in a best-of-seven "
     "series for the title."
